@@ -14,6 +14,7 @@ using records::Endurance;
 void WriteShares::set_limit(std::uint64_t bytes) {
   if (bytes == limit_bytes_) return;
   limit_bytes_ = bytes;
+  may_be_due_ = true;
   for (auto& [id, session] : sessions_) session.is_told = false;
 }
 
@@ -30,6 +31,7 @@ std::optional<Refusal> WriteShares::set_job_limit(const JobKey& job, const JobLi
                    "what one job may write in a day is a part of [pool] writes_per_day, which terraced.toml "
                    "does not set; set it"};
   if (auto refusal = users_.set_job_limit(job, limit)) return refusal;
+  may_be_due_ = true;
   for (auto& [id, session] : sessions_)
     if (session.job == job) session.is_told = false;
   return std::nullopt;
@@ -38,6 +40,7 @@ std::optional<Refusal> WriteShares::set_job_limit(const JobKey& job, const JobLi
 void WriteShares::join(SessionId session, const JobKey& job, bool has_lease) {
   const Session fresh{.job = job, .is_known = !has_lease, .has_lease = has_lease};
   if (!sessions_.try_emplace(session, fresh).second) return;
+  may_be_due_ = true;
   Job& joined = jobs_[job];
   ++joined.sessions;
   if (const auto past = past_.extract(job)) joined.charged_bytes = past.mapped();
@@ -50,11 +53,12 @@ void WriteShares::observe(SessionId id, std::uint64_t written_bytes) {
   if (!session.is_known) {
     // So that no lease passes the largest number.
     session.written_bytes = session.most_bytes = std::min(written_bytes, records::most_written_bytes);
-    session.is_known = true;
+    session.is_known = may_be_due_ = true;
     return;
   }
   const std::uint64_t counts = std::clamp(written_bytes, session.written_bytes, session.most_bytes);
-  session.has_written = session.has_written || counts > session.written_bytes;
+  if (counts == session.written_bytes) return;
+  session.has_written = may_be_due_ = true;
   reported_bytes_ += counts - session.written_bytes;
   session.written_bytes = counts;
 }
@@ -156,9 +160,11 @@ bool WriteShares::wants_lease(const Session& session) const {
   return !session.is_told || session.ahead_bytes() < step_of(session) / 4 * 3;
 }
 
-bool WriteShares::is_due(std::uint64_t day) const {
-  return day != day_ || std::any_of(sessions_.begin(), sessions_.end(),
-                                    [this](const auto& one) { return wants_lease(one.second); });
+bool WriteShares::is_due(std::uint64_t day) {
+  if (may_be_due_)
+    may_be_due_ = std::any_of(sessions_.begin(), sessions_.end(),
+                              [this](const auto& one) { return wants_lease(one.second); });
+  return may_be_due_ || day != day_;
 }
 
 void WriteShares::begin_day(Endurance* written) {

@@ -75,8 +75,8 @@ class WriteShares {
   // By all sessions, as counts.
   std::uint64_t reported_bytes() const { return reported_bytes_; }
 
-  // Whether lease() would have something to do.
-  bool is_due(std::uint64_t day) const;
+  // Whether lease() would have something to do. Looks at the sessions only after something has changed.
+  bool is_due(std::uint64_t day);
   // Leases what is due and charges it. On another day than before, what was leased and is not written counts
   // as that day's. What changed.
   std::vector<WriteLease> lease(const WeightOf& weight_of, records::Endurance* written);
@@ -121,6 +121,7 @@ class WriteShares {
   std::uint64_t unreported_bytes_ = 0;
   std::uint64_t reported_bytes_ = 0;
   std::uint64_t day_ = 0;
+  bool may_be_due_ = true;  // false: no session wants a lease
   UserShares users_;
   std::map<SessionId, Session> sessions_;
   std::map<JobKey, Job> jobs_;

@@ -137,7 +137,9 @@ json measure_plans(const std::string& program, const Options& options) {
     if (plans.back() == 0) return {{"error", "no plan: " + sessions.last_refusal()}};
   }
   const Waits alone_waits(plans);
+  sessions.rest();
   const Waits before(wait_for_grants(daemon.socket(), options.seconds));
+  sessions.stop();
   const std::uint64_t planned_before = sessions.plans();
   sessions.keep_planning();
   const Waits meanwhile(wait_for_grants(daemon.socket(), options.seconds));

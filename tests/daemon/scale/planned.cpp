@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t period_hash = 0xfeedbeefcafe;  // of PeriodMaker's drafts
 constexpr int plan_patience_ms = 10'000;
 constexpr useconds_t period_us = 1'010'000;
+constexpr useconds_t rest_us = 50'000;
 
 // Weights, activations, gradients and moments: four objects a layer. Half of what lives at once fits.
 std::string made_image(const char* policy) {
@@ -33,6 +34,11 @@ Fd sealed_copy(const std::string& image) {
   const bool written = ::write(fd.get(), image.data(), image.size()) == static_cast<ssize_t>(image.size());
   const bool sealed = ::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SHRINK | F_SEAL_GROW) == 0;
   return written && sealed ? std::move(fd) : Fd();
+}
+
+void pass_over(const Joined& session) {
+  char packet[4096];
+  while (::recv(session.socket.get(), packet, sizeof packet, MSG_DONTWAIT) > 0) continue;
 }
 
 }  // namespace
@@ -94,8 +100,18 @@ std::uint64_t PlannedSessions::plan_once(std::size_t session) {
   return clock_ns() - began;
 }
 
+// Whoever leaves hundreds of budgets unread is disconnected.
+void PlannedSessions::rest() {
+  thread_ = std::thread([this] {
+    while (!stopping_) {
+      for (const Joined& session : sessions_) pass_over(session);
+      ::usleep(rest_us);
+    }
+  });
+}
+
 void PlannedSessions::keep_planning() {
-  planner_ = std::thread([this] {
+  thread_ = std::thread([this] {
     while (!stopping_) {
       const std::uint64_t began = clock_ns();
       for (const Joined& session : sessions_) send_period(session);
@@ -108,7 +124,8 @@ void PlannedSessions::keep_planning() {
 
 void PlannedSessions::stop() {
   stopping_ = true;
-  if (planner_.joinable()) planner_.join();
+  if (thread_.joinable()) thread_.join();
+  stopping_ = false;
 }
 
 }  // namespace terrace::tests::scale

@@ -24,7 +24,8 @@ class PlannedSessions {
   std::string join_all(const std::string& socket, uid_t first_user, std::size_t count);
   // One session sends one period: until its plan is there, in nanoseconds; 0: it got none.
   std::uint64_t plan_once(std::size_t session);
-  // All of them, a period a second each, from now on.
+  // From now on, until stop(): all of them read what they are told; or send a period a second each.
+  void rest();
   void keep_planning();
   void stop();
 
@@ -34,7 +35,7 @@ class PlannedSessions {
  private:
   std::string image_;
   std::vector<Joined> sessions_;
-  std::thread planner_;
+  std::thread thread_;
   std::atomic<bool> stopping_{false};
   std::atomic<std::uint64_t> plans_{0};
   std::string refusal_;

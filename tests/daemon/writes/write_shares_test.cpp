@@ -178,6 +178,34 @@ TEST_CASE_METHOD(SharesFixture, "another day begins with what was leased and is 
   CHECK(written.today_bytes() <= gib);
 }
 
+TEST_CASE_METHOD(SharesFixture, "leases are due after what may ask for some and after nothing else") {
+  const auto is_due = [&] { return shares.is_due(written.day); };
+  limit(100 * gib);
+  join(1, hana);
+  CHECK(is_due());
+  lease();
+  CHECK_FALSE(is_due());
+  shares.observe(1, mib);  // who has written is leased more
+  CHECK(is_due());
+  lease();
+  shares.observe(1, 2 * mib);
+  CHECK_FALSE(is_due());
+  shares.observe(1, told[1].most_written_bytes / 2);
+  CHECK(is_due());
+  lease();
+  CHECK_FALSE(is_due());
+  limit(50 * gib);
+  CHECK(is_due());
+  lease();
+  CHECK_FALSE(is_due());
+  CHECK_FALSE(shares.set_job_limit({hana, "train"}, {gib}));
+  CHECK(is_due());
+  lease();
+  CHECK_FALSE(is_due());
+  join(2, ivan, "train", gib);
+  CHECK(is_due());
+}
+
 // Sessions come, write, say that they wrote more, and go; days pass, the clock goes back, and the daemon
 // starts anew.
 TEST_CASE("RandomHistoriesNeverPassTheLimit") {
@@ -226,7 +254,10 @@ TEST_CASE("RandomHistoriesNeverPassTheLimit") {
         }
       }
       f->written.begin_day(day);
+      const bool may_be_due = pick(2) == 0 || f->shares.is_due(day);
+      const auto told = f->told;
       f->lease();
+      REQUIRE((may_be_due || f->told == told));
       REQUIRE(f->written.today_bytes() <= limit);
       REQUIRE(really_today <= limit);
       for (const auto& [uid, bytes] : f->written.today) REQUIRE(bytes <= cap);
