@@ -17,6 +17,7 @@ void Faults::handle(const Fault& fault) {
   if (n >= heap.runs) return;  // a frame: nobody but the agent touches those
   const std::uint32_t page = heap.page_of(fault.address);
   note_touch_of_trial(n);
+  arrivals_.touched(parts_.runs.arrivals());
   ++parts_.accounts.counts.faults;
   parts_.policy.on_fault(fault.thread);
   look_at_trial();
@@ -90,19 +91,18 @@ bool Faults::follows(std::uint32_t n) const {
   if (n == 0 || parts_.runs[n].block == 0) return false;
   const Run& before = parts_.runs[n - 1];
   return before.block == parts_.runs[n].block && before.state == RunState::resident && !before.scattered &&
-         parts_.runs.age(n - 1) < just_now && parts_.runs.pages(n - 1).in_place.is_all();
+         arrivals_.has(before.arrival, just_now) && parts_.runs.pages(n - 1).in_place.is_all();
 }
 
 // It came as a whole before, and one beside it has done so just now. Threads that share a matrix touch its
 // runs in the middle, out of order: none of these touches looks like a stream.
 bool Faults::comes_whole_again(std::uint32_t n) const {
-  constexpr std::uint32_t lately = 64;
   const RunTable& runs = parts_.runs;
   const std::uint32_t block = runs[n].block;
   if (runs[n].returns == 0 || block == 0 || parts_.blocks.is_scattered(block)) return false;
   const auto has_come = [&](std::uint32_t m) {
     return m < runs.size() && runs[m].block == block && runs[m].state == RunState::resident &&
-           runs.arrivals() - runs[m].came < lately && runs.pages(m).in_place.is_all();
+           arrivals_.has(runs[m].came, RecentArrivals::most_kept) && runs.pages(m).in_place.is_all();
   };
   return has_come(n + 1) || (n > 0 && has_come(n - 1));
 }
@@ -118,7 +118,9 @@ bool Faults::is_cheap(std::uint32_t n) const {
 bool Faults::is_used_whole(std::uint32_t n, std::uint32_t page) const {
   const Run& r = parts_.runs[n];
   if (parts_.blocks.is_sparse(r.block)) return false;
-  const bool begins = (page == 0 || page == r.head) && !parts_.blocks.is_scattered(r.block);
+  const bool comes_in_pages = r.scattered && !parts_.runs.pages(n).in_place.is_empty();
+  const bool is_first = page == 0 || page == r.head;
+  const bool begins = is_first && !comes_in_pages && !parts_.blocks.is_scattered(r.block);
   // In small pages one page comes ten times as fast as all of them: a few are tried first.
   constexpr std::uint32_t few = 8;
   const bool is_cheap_move = r.frame == none || !parts_.staging.is_small(r.frame);

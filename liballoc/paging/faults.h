@@ -7,6 +7,7 @@
 #include "liballoc/paging/learning/touch_listener.h"
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/policy/reach.h"
+#include "liballoc/paging/policy/recent_arrivals.h"
 #include "liballoc/paging/policy/strides.h"
 #include "liballoc/paging/policy/trial.h"
 #include "liballoc/paging/policy/whole_runs.h"
@@ -73,6 +74,7 @@ class Faults {
   Mover* mover_ = nullptr;
   TouchListener* listener_ = nullptr;
   Reach reach_;
+  RecentArrivals arrivals_;
   Strides strides_;
   Trial trial_;
   WholeRuns whole_runs_;
