@@ -12,6 +12,7 @@ namespace terrace::tiers {
 namespace {
 
 constexpr std::uint64_t steps_to_limit = 16;
+constexpr std::uint64_t least_step_bytes = std::uint64_t{64} << 20;
 
 bool valid(const NvmeTier::Options& options) noexcept {
   return options.queue_depth > 0 && options.queue_depth <= max_queue_depth &&
@@ -74,11 +75,13 @@ int NvmeTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   return 0;
 }
 
-// A step is a small part of the limit, which falls when others come to share.
+// A step is a small part of the limit, which falls when others come to share, and no more than what is there
+// already: most jobs never need a GiB, and what is given back to a drive that discards is free only later.
 int NvmeTier::grow_to(std::uint64_t end) noexcept {
   const std::uint64_t limit = std::min(limit_bytes_, extents_.capacity_bytes());
   if (end > limit && end > file_.allocated_bytes()) return ENOSPC;
-  const std::uint64_t step = std::min(options_.grow_step_bytes, limit_bytes_ / steps_to_limit);
+  const std::uint64_t doubled = std::max(file_.allocated_bytes(), least_step_bytes);
+  const std::uint64_t step = std::min({options_.grow_step_bytes, limit_bytes_ / steps_to_limit, doubled});
   return file_.grow(end, step, limit);
 }
 

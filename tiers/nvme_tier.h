@@ -32,9 +32,9 @@ class NvmeTier final : public Tier {
 
   struct Options {
     std::uint64_t capacity_bytes = 0;
-    std::uint64_t grow_step_bytes = std::uint64_t{1} << 30;
-    std::size_t queue_depth = 32;  // 1 to max_queue_depth
-    Io io = Io::automatic;         // automatic: io_uring, or pread where that is refused
+    std::uint64_t grow_step_bytes = std::uint64_t{1} << 30;  // at most, of disk space ahead of need
+    std::size_t queue_depth = 32;                            // 1 to max_queue_depth
+    Io io = Io::automatic;  // automatic: io_uring, or pread where that is refused
   };
 
   constexpr NvmeTier() = default;

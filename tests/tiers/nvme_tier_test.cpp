@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "support.h"
 
@@ -105,6 +106,19 @@ TEST_CASE("A limit below the capacity bounds what is allocated, ahead of need to
   tier.set_limit(64 * mib);
   CHECK(tier.reserve(mib, &extent) == 0);
   CHECK(tier.preallocated_bytes() == 36 * mib);
+}
+
+TEST_CASE("The file doubles from 64 MiB on until it grows by whole steps") {
+  NvmeTier tier;
+  REQUIRE(open_nvme(tier, {.capacity_bytes = 4096 * mib, .grow_step_bytes = 256 * mib}) == 0);
+  Extent extent;
+  std::vector<std::uint64_t> sizes;
+  for (std::uint64_t taken = 0; taken < 600 * mib; taken += mib) {
+    REQUIRE(tier.reserve(mib, &extent) == 0);
+    const std::uint64_t size = tier.preallocated_bytes() / mib;
+    if (sizes.empty() || sizes.back() != size) sizes.push_back(size);
+  }
+  CHECK(sizes == std::vector<std::uint64_t>{64, 128, 256, 512, 768});
 }
 
 TEST_CASE("PoolFullIsEnospcAndNothingMoves") {
