@@ -475,8 +475,7 @@ ColumnsRead read_columns() {
 
 }  // namespace
 
-// In runs a column is 16 times as much, and rows that come in pieces are 32 faults a run at least. One pager
-// learns later on a busy machine than another: of three.
+// In runs a column is 16 times as much. One pager learns later on a busy machine than another: of three.
 TEST_CASE("What is read in columns comes in pages, and once it is streamed again in runs", "[any_codec]") {
   constexpr std::uint64_t column_bytes = runs_of_matrix * run_bytes / 16;
   std::array<ColumnsRead, 3> read{};
@@ -484,10 +483,7 @@ TEST_CASE("What is read in columns comes in pages, and once it is streamed again
   std::sort(read.begin(), read.end(),
             [](const ColumnsRead& a, const ColumnsRead& b) { return a.bytes < b.bytes; });
   CHECK(read[1].bytes <= 4 * column_bytes * 3 / 2);
-  std::sort(read.begin(), read.end(),
-            [](const ColumnsRead& a, const ColumnsRead& b) { return a.faults_in_rows < b.faults_in_rows; });
-  CHECK(read[1].faults_in_rows <= 2 * runs_of_matrix);
-  CHECK(read[2].faults_in_rows <= 4 * runs_of_matrix);
+  for (const ColumnsRead& each : read) CHECK(each.faults_in_rows <= 2 * runs_of_matrix);
 }
 
 TEST_CASE("What was used all over and is read in columns now comes in pages again", "[any_codec]") {
