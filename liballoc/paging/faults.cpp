@@ -38,7 +38,9 @@ void Faults::handle(const Fault& fault) {
   parts_.accounts.tell(wire::EventKind::fault, n, run_bytes);
   if (!is_away) return bring_fresh(n, page);
   if (parts_.standing.kernel_swaps) return hand_over(n, page);
-  const bool is_whole = (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
+  // A stream that is as fast as the drive touches the same place in each run: that is no stride.
+  const bool goes_on = r.state == RunState::reading || r.queued || follows(n);
+  const bool is_whole = goes_on || (r.dense && !parts_.blocks.is_sparse(r.block)) || is_cheap(n);
   const Strides::Ahead ahead = is_whole ? Strides::Ahead{} : strides_.touched(heap.offset_of(fault.address));
   const bool is_strided = ahead.count > 0;
   note_lone_touch(n, is_strided || ahead.is_expected);

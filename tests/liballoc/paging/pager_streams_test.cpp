@@ -3,6 +3,7 @@
 
 #include "liballoc/paging/policy/recent_arrivals.h"
 #include "tests/liballoc/paging/pager_fixture.h"
+#include "tiers/adaptors/slow_adaptor.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -78,6 +79,28 @@ TEST_CASE("The first page of a run that comes in pages is one like any other", "
   f.page_out(block);
   touch(f, block, 0);
   CHECK(resident_pages(block) == pages_per_run);
+  f.check();
+}
+
+// A stream that is as fast as the drive touches each run where it is on its way: the same place in each, as a
+// sweep over the rows of a matrix does.
+TEST_CASE("A stream that waits for each of its runs is no stride", "[any_codec]") {
+  constexpr std::size_t runs = 4 * test::budget_runs;
+  test::Dram dram;
+  tiers::SlowAdaptor slow(dram.dram, {.latency_ns = 1'000'000, .bytes_per_second = 4'000'000'000});
+  REQUIRE(slow.open() == 0);
+  test::PagerFixture f(test::any_kind(), slow, test::budget_runs, 1024 * test::mib, Compression::off);
+  if (!f.ready()) return;
+  INFO(f.mover.name());
+  std::byte* const block = f.allocate_filled(runs * run_bytes, 1);
+  for (unsigned pass = 0; pass < 3; ++pass) {
+    const std::uint64_t faults = f.statistics().faults;
+    const std::uint64_t read = f.statistics().read_bytes;
+    CHECK(f.reads(block, 1, runs * run_bytes));
+    f.settle();
+    CHECK(f.statistics().faults - faults <= runs * 5 / 4);  // one run in 16 is tried, by four touches
+    CHECK(f.statistics().read_bytes - read <= runs * run_bytes * 9 / 8);
+  }
   f.check();
 }
 
