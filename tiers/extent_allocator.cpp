@@ -73,13 +73,21 @@ bool ExtentAllocator::is_reserved(const Extent& extent) const noexcept {
 }
 
 // The bits past the end are set, and stand for nothing.
-std::uint64_t ExtentAllocator::end_of_reserved() const noexcept {
-  for (std::uint64_t word = words(); word-- > 0;) {
+std::uint64_t ExtentAllocator::end_of_reserved(std::uint64_t below) const noexcept {
+  const std::uint64_t units = std::min(units_, below / unit_bytes + 1);
+  for (std::uint64_t word = (units + word_bits - 1) / word_bits; word-- > 0;) {
     const std::uint64_t there = std::min(units_ - word * word_bits, word_bits);
     const std::uint64_t used = used_[word] & bits(0, there);
     if (used != 0) return (word * word_bits + static_cast<std::uint64_t>(std::bit_width(used))) * unit_bytes;
   }
   return 0;
+}
+
+Extent ExtentAllocator::free_stretch(std::uint64_t from, std::uint64_t below) const noexcept {
+  const std::uint64_t end = std::min(units_, below / unit_bytes);
+  const std::uint64_t unit = next_free((from + unit_bytes - 1) / unit_bytes);
+  if (unit == none || unit >= end) return {};
+  return {unit * unit_bytes, free_length(unit, end - unit) * unit_bytes};
 }
 
 std::uint64_t ExtentAllocator::find(std::uint64_t count) const noexcept {

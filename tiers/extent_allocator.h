@@ -52,8 +52,13 @@ class ExtentAllocator {
   // Whole units count as used (whole_units()): a 4 KiB extent uses 64 KiB.
   Space space() const noexcept { return {units_ * unit_bytes, used_units_ * unit_bytes}; }
 
-  // Where the highest extent ends, in whole units; 0 where there is none. Linear in the capacity at worst.
-  std::uint64_t end_of_reserved() const noexcept;
+  // Where the highest extent ends, in whole units; 0 where there is none. All that there are end at `below`
+  // at the latest. Linear in what is free below that.
+  std::uint64_t end_of_reserved(std::uint64_t below = UINT64_MAX) const noexcept;
+
+  // The first stretch from `from` on that nobody has reserved, in whole units; it ends at `below` at the
+  // latest. Of no bytes where there is none.
+  Extent free_stretch(std::uint64_t from, std::uint64_t below) const noexcept;
 
   // Recounts everything from the bitmap; for tests, linear in the capacity.
   bool check_invariants() const noexcept;

@@ -7,12 +7,14 @@
 #include <cerrno>
 
 #include "tiers/file_transfer.h"
+#include "tiers/monotonic_clock.h"
 
 namespace terrace::tiers {
 namespace {
 
 constexpr std::uint64_t steps_to_limit = 16;
 constexpr std::uint64_t least_step_bytes = std::uint64_t{64} << 20;
+constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;  // that goes back at once
 
 bool valid(const NvmeTier::Options& options) noexcept {
   return options.queue_depth > 0 && options.queue_depth <= max_queue_depth &&
@@ -53,6 +55,8 @@ void NvmeTier::close() noexcept {
   ready_.clear();
   slots_.clear();
   limit_bytes_ = UINT64_MAX;
+  needed_end_ = 0;
+  punched_to_ = no_walk;
   frozen_ = false;
 }
 
@@ -67,12 +71,18 @@ int NvmeTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   if (frozen_) return EROFS;
   Extent extent;
   if (const int error = extents_.reserve(bytes, &extent)) return error;
-  if (const int error = grow_to(extent.offset + extent.bytes); error != 0) {
+  if (const int error = back(extent); error != 0) {
     (void)extents_.release(extent);
     return error;
   }
+  needed_end_ = std::max(needed_end_, extent.offset + extent.bytes);
   *out = extent;
   return 0;
+}
+
+int NvmeTier::back(const Extent& extent) noexcept {
+  if (const int error = grow_to(extent.offset + extent.bytes)) return error;
+  return file_.has_holes() ? file_.fill(extent.offset, extent.bytes) : 0;
 }
 
 // A step is a small part of the limit, which falls when others come to share, and no more than what is there
@@ -83,6 +93,52 @@ int NvmeTier::grow_to(std::uint64_t end) noexcept {
   const std::uint64_t doubled = std::max(file_.allocated_bytes(), least_step_bytes);
   const std::uint64_t step = std::min({options_.grow_step_bytes, limit_bytes_ / steps_to_limit, doubled});
   return file_.grow(end, step, limit);
+}
+
+// As a rule the end of the file goes alone, and slowly: the next step may need again what the last one did,
+// and blocks that are made anew cost more than those that were written before. What others wait for goes at
+// once, from between what is stored as well. A file system may take 200 ms for a GiB, and who calls has other
+// work.
+bool NvmeTier::give_space_back(bool all) noexcept {
+  constexpr std::uint64_t longest_ns = 3'000'000;
+  const std::uint64_t allocated = file_.allocated_bytes();
+  if (frozen_ || allocated == 0) return false;
+  const std::uint64_t until_ns = monotonic_ns() + longest_ns;
+  const bool is_wanted = all || (allocated > limit_bytes_ && file_.taken_bytes() > limit_bytes_);
+  if (is_wanted && punched_to_ == no_walk) punched_to_ = 0;
+  const bool is_more = shrink_to(needed_bytes(is_wanted), until_ns);
+  return is_more || punch_on(until_ns);
+}
+
+// From the file's beginning. Half of what was needed is forgotten in 90 s. Small remainders stay.
+std::uint64_t NvmeTier::needed_bytes(bool is_wanted) noexcept {
+  constexpr std::uint64_t calls_to_forget = 128;
+  const std::uint64_t allocated = file_.allocated_bytes();
+  const std::uint64_t end = extents_.end_of_reserved(allocated);
+  const std::uint64_t remembered = needed_end_ - (needed_end_ + calls_to_forget - 1) / calls_to_forget;
+  needed_end_ = is_wanted ? end : std::max(end, remembered);
+  const std::uint64_t needed = (needed_end_ + least_step_bytes - 1) / least_step_bytes * least_step_bytes;
+  const std::uint64_t least_spare = is_wanted ? 0 : std::max(least_step_bytes, allocated / 8);
+  return needed + least_spare <= allocated ? needed : allocated;
+}
+
+bool NvmeTier::shrink_to(std::uint64_t bytes, std::uint64_t until_ns) noexcept {
+  while (file_.allocated_bytes() > bytes) {
+    if (file_.shrink(std::max(bytes, file_.allocated_bytes() - piece_bytes)) != 0) return false;
+    if (monotonic_ns() >= until_ns) return file_.allocated_bytes() > bytes;
+  }
+  return false;
+}
+
+// The walk through what is free between what is stored.
+bool NvmeTier::punch_on(std::uint64_t until_ns) noexcept {
+  while (punched_to_ != no_walk) {
+    const Extent stretch = extents_.free_stretch(punched_to_, file_.allocated_bytes());
+    const std::uint64_t bytes = std::min(stretch.bytes, piece_bytes);
+    punched_to_ = bytes == 0 || file_.punch(stretch.offset, bytes) != 0 ? no_walk : stretch.offset + bytes;
+    if (monotonic_ns() >= until_ns) break;
+  }
+  return punched_to_ != no_walk;
 }
 
 void NvmeTier::release(const Extent& extent) noexcept {

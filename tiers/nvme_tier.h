@@ -56,6 +56,7 @@ class NvmeTier final : public Tier {
   const char* io() const noexcept override { return uses_ring() ? "io_uring" : "pread"; }
   Space space() const noexcept override { return extents_.space(); }
   void set_limit(std::uint64_t bytes) noexcept override { limit_bytes_ = bytes; }
+  bool give_space_back(bool all) noexcept override;
   int reserve(std::uint64_t bytes, Extent* out) noexcept override;
   void release(const Extent& extent) noexcept override;
   int submit(const Transfer& transfer) noexcept override;
@@ -74,7 +75,11 @@ class NvmeTier final : public Tier {
   bool uses_ring() const noexcept { return ring_.fd() >= 0; }
   int open_parts(int fd) noexcept;
   int start_io() noexcept;
+  int back(const Extent& extent) noexcept;
   int grow_to(std::uint64_t end) noexcept;
+  std::uint64_t needed_bytes(bool is_wanted) noexcept;
+  bool shrink_to(std::uint64_t bytes, std::uint64_t until_ns) noexcept;
+  bool punch_on(std::uint64_t until_ns) noexcept;
   int submit_to_ring(const Transfer& transfer) noexcept;
   int send_rest(std::uint64_t slot) noexcept;
   bool settle(const Uring::Result& result, Completion* out) noexcept;
@@ -87,6 +92,9 @@ class NvmeTier final : public Tier {
   SlotTable<Slot> slots_;
   CompletionQueue ready_;
   std::uint64_t limit_bytes_ = UINT64_MAX;
+  std::uint64_t needed_end_ = 0;  // of the file, of late
+  static constexpr std::uint64_t no_walk = UINT64_MAX;
+  std::uint64_t punched_to_ = no_walk;  // in the walk that is under way
   bool frozen_ = false;
 };
 

@@ -71,6 +71,7 @@ int PoolFile::adopt(int fd) noexcept {
   device_ = status.st_dev;
   inode_ = status.st_ino;
   allocated_bytes_ = 0;
+  has_holes_ = false;
   return 0;
 }
 
@@ -99,19 +100,49 @@ int PoolFile::grow(std::uint64_t needed, std::uint64_t step, std::uint64_t limit
   return error;
 }
 
-int PoolFile::allocate_to(std::uint64_t end) noexcept {
-  const auto from = static_cast<off_t>(allocated_bytes_);
-  const auto bytes = static_cast<off_t>(end - allocated_bytes_);
+int PoolFile::shrink(std::uint64_t end) noexcept {
+  if (end >= allocated_bytes_) return 0;
+  if (!is_ours()) return EBADF;
   int result = 0;
   do {
-    result = ::fallocate(fd_, 0, from, bytes);
+    result = ::ftruncate(fd_, static_cast<off_t>(end));
   } while (result != 0 && errno == EINTR);
-  // Without fallocate (some network file systems) the file is sparse, and a full
-  // disk shows as a failed write.
-  if (result != 0 && errno == EOPNOTSUPP) result = ::ftruncate(fd_, static_cast<off_t>(end));
   if (result != 0) return errno;
   allocated_bytes_ = end;
   return 0;
+}
+
+int PoolFile::punch(std::uint64_t from, std::uint64_t bytes) noexcept {
+  if (!is_ours()) return EBADF;
+  has_holes_ = true;
+  return change_blocks(FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, from, bytes);
+}
+
+int PoolFile::fill(std::uint64_t from, std::uint64_t bytes) noexcept {
+  return is_ours() ? change_blocks(0, from, bytes) : EBADF;
+}
+
+std::uint64_t PoolFile::taken_bytes() const noexcept {
+  struct stat status {};
+  constexpr std::uint64_t block = 512;  // stat(2)
+  return is_ours() && ::fstat(fd_, &status) == 0 ? static_cast<std::uint64_t>(status.st_blocks) * block : 0;
+}
+
+int PoolFile::change_blocks(int mode, std::uint64_t from, std::uint64_t bytes) const noexcept {
+  int result = 0;
+  do {
+    result = ::fallocate(fd_, mode, static_cast<off_t>(from), static_cast<off_t>(bytes));
+  } while (result != 0 && errno == EINTR);
+  return result != 0 ? errno : 0;
+}
+
+int PoolFile::allocate_to(std::uint64_t end) noexcept {
+  int error = change_blocks(0, allocated_bytes_, end - allocated_bytes_);
+  // Without fallocate (some network file systems) the file is sparse, and a full
+  // disk shows as a failed write.
+  if (error == EOPNOTSUPP) error = ::ftruncate(fd_, static_cast<off_t>(end)) != 0 ? errno : 0;
+  if (error == 0) allocated_bytes_ = end;
+  return error;
 }
 
 }  // namespace terrace::tiers

@@ -47,15 +47,27 @@ class PoolFile {
   // `limit`. On a full disk or quota the step is halved down to what is needed. 0, ENOSPC, EDQUOT, EFBIG
   // (RLIMIT_FSIZE), EBADF, or errno.
   int grow(std::uint64_t needed, std::uint64_t step, std::uint64_t limit) noexcept;
+  // Gives back the disk blocks behind `end`, and what lies in them. 0, EBADF, or errno.
+  int shrink(std::uint64_t end) noexcept;
+  // The same of [from, from + bytes), which leaves a hole: fill() it before it is used again. EOPNOTSUPP: the
+  // file system makes none.
+  int punch(std::uint64_t from, std::uint64_t bytes) noexcept;
+  bool has_holes() const noexcept { return has_holes_; }
+  // Sees to it that it has disk blocks. 0, ENOSPC, EDQUOT, EBADF, or errno.
+  int fill(std::uint64_t from, std::uint64_t bytes) noexcept;
+  // What the disk counts, holes left out; 0: it is not ours any more.
+  std::uint64_t taken_bytes() const noexcept;
 
  private:
   int allocate_to(std::uint64_t end) noexcept;
+  int change_blocks(int mode, std::uint64_t from, std::uint64_t bytes) const noexcept;
 
   int fd_ = -1;
   bool direct_ = false;
   dev_t device_ = 0;
   ino_t inode_ = 0;
   std::uint64_t allocated_bytes_ = 0;
+  bool has_holes_ = false;
 };
 
 }  // namespace terrace::tiers

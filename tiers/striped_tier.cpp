@@ -150,6 +150,12 @@ void StripedTier::set_limit(std::uint64_t bytes) noexcept {
   }
 }
 
+bool StripedTier::give_space_back(bool all) noexcept {
+  bool is_more = false;
+  for (Member& member : members()) is_more |= member.tier->give_space_back(all);
+  return is_more;
+}
+
 int StripedTier::reserve(std::uint64_t bytes, Extent* out) noexcept {
   if (bytes == 0) return EINVAL;
   if (bytes > capacity_bytes()) return ENOSPC;

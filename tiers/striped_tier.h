@@ -57,6 +57,7 @@ class StripedTier final : public Tier {
   Space space() const noexcept override;
   // Each drive has the part of the limit that it has of the capacity.
   void set_limit(std::uint64_t bytes) noexcept override;
+  bool give_space_back(bool all) noexcept override;
   // ENOSPC when that is one drive's answer and none has room; else the first drive's.
   int reserve(std::uint64_t bytes, Extent* out) noexcept override;
   void release(const Extent& extent) noexcept override;

@@ -79,6 +79,12 @@ class Tier {
   // Several share the space, and the caller will have no more than `bytes` of it: a tier that takes room
   // ahead of need stays within that, and reserve() answers ENOSPC where it would have to go beyond.
   virtual void set_limit(std::uint64_t bytes) noexcept { static_cast<void>(bytes); }
+  // Once a second: space of a drive that was not needed of late goes back to the others that share it. `all`:
+  // also what was, and may be again. Takes some milliseconds at most. True: more is to go, call again soon.
+  virtual bool give_space_back(bool all) noexcept {
+    static_cast<void>(all);
+    return false;
+  }
   // Reserves one contiguous extent of `bytes` rounded up to block_bytes. 0, or ENOSPC, EINVAL (zero), or the
   // errno of growing the pool; *out is untouched then.
   virtual int reserve(std::uint64_t bytes, Extent* out) noexcept = 0;

@@ -125,6 +125,7 @@ void Agent::round() {
   if (pool_.is_open() && guarded_.pager.is_paging()) {
     page();
     guarded_.pager.look_for_thrashing(now);
+    guarded_.pager.extents().look(now);
     kernel_swap_.look(now);
     guarded_.pager.learner().offer(daemon_, now);
   }

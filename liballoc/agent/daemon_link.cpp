@@ -122,12 +122,11 @@ void DaemonLink::take_plan() {
                           << "; in such steps touches alone decide what leaves and returns";
 }
 
-// The daemon asks for memory that nobody uses.
+// The daemon asks for memory and disk space that nobody uses.
 void DaemonLink::trim() {
-  if (guarded_.pager.is_paging())
-    guarded_.pager.trim(0);
-  else
-    recycled_.trim();
+  if (!guarded_.pager.is_paging()) return static_cast<void>(recycled_.trim());
+  guarded_.pager.trim(0);
+  guarded_.pager.extents().trim();
 }
 
 void DaemonLink::reset_in_child() {

@@ -100,6 +100,29 @@ void an_extents_end_is_given_back_alone(Tier& tier) {
   CHECK(tier.space().used_bytes == before);
 }
 
+void space_that_went_back_can_be_had_again(Tier& tier) {
+  const std::uint64_t before = tier.space().used_bytes;
+  const Extent first = reserve(tier, 2 * mib);
+  Buffer buffer(2 * mib);
+  buffer.fill(8);
+  REQUIRE(write(tier, first, buffer) == 0);
+  for (unsigned round = 0; round < 3; ++round) {
+    tier.release(reserve(tier, 8 * mib));
+    for (const bool all : {true, false, true})
+      while (tier.give_space_back(all)) continue;
+    CHECK(tier.space().used_bytes == before + 2 * mib);
+    CHECK(reads_back(tier, {first, 8}));
+    const Extent second = reserve(tier, 4 * mib);
+    Buffer other(4 * mib);
+    other.fill(round);
+    REQUIRE(write(tier, second, other) == 0);
+    tier.give_space_back(true);
+    CHECK(reads_back(tier, {second, round}));
+    tier.release(second);
+  }
+  CHECK(reads_back(tier, {first, 8}));
+}
+
 void many_in_flight_then_eagain(Tier& tier) {
   const std::size_t depth = tier.queue_depth();
   Buffer buffer(depth * 64 * kib);
@@ -295,6 +318,7 @@ void check_conformance(const MakeSubject& make) {
   SECTION("a transfer of 4 MiB") { a_transfer_of_four_mebibytes(tier); }
   SECTION("parts of an extent move alone") { parts_of_an_extent_move_alone(tier); }
   SECTION("an extent's end is given back alone") { an_extents_end_is_given_back_alone(tier); }
+  SECTION("space that went back can be had again") { space_that_went_back_can_be_had_again(tier); }
   SECTION("many in flight, then EAGAIN") { many_in_flight_then_eagain(tier); }
   SECTION("completions wait for room") { completions_wait_for_room(tier); }
   SECTION("malformed transfers are EINVAL") { malformed_transfers_are_einval(tier); }

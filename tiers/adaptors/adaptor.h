@@ -18,6 +18,7 @@ class TierAdaptor : public Tier {
   Space space() const noexcept override { return inner_.space(); }
   Space limited_space() const noexcept override { return inner_.limited_space(); }
   void set_limit(std::uint64_t bytes) noexcept override { inner_.set_limit(bytes); }
+  bool give_space_back(bool all) noexcept override { return inner_.give_space_back(all); }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override { return inner_.reserve(bytes, out); }
   void release(const Extent& extent) noexcept override { inner_.release(extent); }
   int submit(const Transfer& transfer) noexcept override { return inner_.submit(transfer); }

@@ -93,6 +93,7 @@ class ChainedTier final : public Tier {
   // Of the last tier: the drives' space is what several share.
   Space limited_space() const noexcept override { return last_->limited_space(); }
   void set_limit(std::uint64_t bytes) noexcept override;
+  bool give_space_back(bool all) noexcept override { return last_->give_space_back(all); }
   int reserve(std::uint64_t bytes, Extent* out) noexcept override;
   void release(const Extent& extent) noexcept override;
   int submit(const Transfer& transfer) noexcept override;

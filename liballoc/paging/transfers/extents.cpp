@@ -8,12 +8,20 @@ namespace terrace::liballoc {
 namespace {
 
 constexpr std::uint64_t retry_pause_ns = 1'000'000'000;
+constexpr std::uint64_t look_pause_ns = 1'000'000'000;
 
 }  // namespace
 
 void Extents::set_limit(std::uint64_t bytes) {
   limit_bytes_ = bytes;
   tier_->set_limit(bytes);
+}
+
+void Extents::look(std::uint64_t now_ns) {
+  if (now_ns < next_look_ns_) return;
+  const bool is_more = tier_->give_space_back(is_to_trim_);
+  is_to_trim_ &= is_more;
+  next_look_ns_ = now_ns + (is_more ? look_pause_ns / 20 : look_pause_ns);
 }
 
 int Extents::reserve(std::uint32_t bytes, tiers::Extent* extent, bool* by_share) {

@@ -30,6 +30,10 @@ class Extents {
   void set_limit(std::uint64_t bytes);
   // For messages: on which of several drives the run's extent lies, or "".
   const char* place_of(const Run& r) const { return r.has_slot ? tier_->place_of(r.slot_offset) : ""; }
+  // Once a round: once a second, disk space that was not needed of late goes back.
+  void look(std::uint64_t now_ns);
+  // What is not in use goes back from now on, though it was of late.
+  void trim() { is_to_trim_ = true; }
   // What extents really take of the tier, with their rounding and those that are not trusted any more.
   std::uint64_t used_bytes() const { return tier_ != nullptr ? tier_->limited_space().used_bytes : 0; }
   // Of that and of NVM: what a forked child reads from where we stored it.
@@ -111,6 +115,8 @@ class Extents {
   ForkLedger forks_;
   std::uint64_t limit_bytes_ = ~0ULL;
   std::uint64_t retry_after_ns_ = 0;
+  std::uint64_t next_look_ns_ = 0;
+  bool is_to_trim_ = false;
   bool is_full_ = false;
   bool is_failing_ = false;
   bool is_full_told_ = false;

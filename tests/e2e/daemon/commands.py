@@ -6,6 +6,7 @@
     commands.py limit     what a job has at most holds for it, its owner and the next daemon
     commands.py lending   what a job does not use another one has, until it asks
     commands.py trim      what a job keeps for reuse goes back to the kernel
+    commands.py space     what a job does not use of the pool's disk goes back, and what it stored stays
     commands.py pause     a job stands, its memory is another's meanwhile, and its result is the same
     commands.py restart   the daemon dies and another one comes while a job stands
     commands.py held      what systemd holds of a daemon's files counts for the next one when their names are gone
@@ -14,6 +15,7 @@
 The job changes and sums up three quarters of its budget in random blocks, over and over, until it is told to end. Its result
 is compared with that of as many rounds of the same program without Terrace.
 """
+import contextlib
 import fcntl
 import grp
 import hashlib
@@ -73,6 +75,19 @@ def hold(progress):
     Path(progress).write_text("1", encoding="utf-8")
     signal.pause()
     del stays
+
+
+def hoard(progress):
+    """Holds more than its budget, frees most of it, and compares the rest with what it was, until it is told to end."""
+    block = random.Random(0).randbytes(BLOCK_BYTES)
+    blocks = [bytearray(block) for _ in range(32)]
+    del blocks[3:]
+    Path(progress).write_text("1", encoding="utf-8")
+    for number in itertools.count(2):
+        check(all(held == block for held in blocks), "what it held is another")
+        Path(progress).write_text(str(number), encoding="utf-8")
+        if is_at_end(progress, number):
+            return
 
 
 def lazy(progress):
@@ -168,6 +183,16 @@ class Machine:
     def resident_bytes(self, name):
         lines = Path(f"/proc/{self.pids[name]}/status").read_text(encoding="utf-8").splitlines()
         return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:"))
+
+    def pool_file_bytes(self, name):
+        """What the disk counts."""
+        found = []
+        for descriptor in Path(f"/proc/{self.pids[name]}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # closed since
+                if os.readlink(descriptor).startswith(f"{self.directory}/#"):
+                    found.append(descriptor.stat().st_blocks * 512)
+        check(len(found) > 0, f"{name} has no pool file")
+        return max(found)
 
     def goes_on(self, name):
         before = self.rounds(name)
@@ -359,6 +384,23 @@ def test_trim(directory):
         machine.close()
 
 
+def test_space(directory):
+    machine = Machine(directory)
+    try:
+        for name, words in (("trimmed", ("trim", "trimmed")), ("limited", ("set", "limited", "--pool-limit", "128M"))):
+            machine.start(name, "hoard", 64 * MIB)
+            before = machine.pool_file_bytes(name)
+            check(before >= 384 * MIB, f"{name}: {before} bytes of the pool's disk")
+            machine.goes_on(name)
+            check(machine.pool_file_bytes(name) == before, f"{name}: space that may be needed again is gone")
+            machine.answer(*words)
+            wait_for(lambda: machine.pool_file_bytes(name) <= 192 * MIB, f"{name}: space to go back", 30)
+            machine.goes_on(name)
+            machine.result(name)
+    finally:
+        machine.close()
+
+
 def pause(machine, name):
     wait_for(lambda: machine.row(name)["resident_bytes"] >= BLOCKS * BLOCK_BYTES * 3 // 4, "the job to have its memory")
     answer = machine.answer("pause", name)
@@ -542,10 +584,11 @@ def test_refused(directory):
 
 
 def main():
-    if sys.argv[1] in ("--work", "--hold", "--lazy"):
-        return {"--work": work, "--hold": hold, "--lazy": lazy}[sys.argv[1]](sys.argv[2])
-    tests = {"set": test_set, "weight": test_weight, "limit": test_limit, "lending": test_lending, "trim": test_trim, "pause": test_pause, "namesake": test_namesake, "restart": test_restart,
-             "held": test_held, "refused": test_refused}
+    if sys.argv[1] in ("--work", "--hold", "--hoard", "--lazy"):
+        return {"--work": work, "--hold": hold, "--hoard": hoard, "--lazy": lazy}[sys.argv[1]](sys.argv[2])
+    tests = {"set": test_set, "weight": test_weight, "limit": test_limit, "lending": test_lending, "trim": test_trim,
+             "space": test_space, "pause": test_pause, "namesake": test_namesake, "restart": test_restart, "held": test_held,
+             "refused": test_refused}
     with tempfile.TemporaryDirectory(prefix="terrace-e2e.", dir=os.environ.get("TMPDIR", "/var/tmp")) as directory:
         try:
             tests[sys.argv[1]](directory)
