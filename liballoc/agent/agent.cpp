@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "liballoc/agent/thread.h"
 #include "liballoc/base/os.h"
+#include "liballoc/base/thread.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -31,7 +31,9 @@ void Agent::start_if_wanted() {
   }
   latch_.wait();
   // Here, as a new thread takes locks of the C library, which the agent must not.
-  if (availability_.is_active()) workers_.start(guarded_.options.workers);
+  if (!availability_.is_active()) return;
+  workers_.start(guarded_.options.workers);
+  halt_poller_.start(guarded_.options.processors);
 }
 
 bool Agent::create_thread() { return start_thread(&Agent::thread_main, this); }
@@ -158,8 +160,18 @@ void Agent::serve_faults() {
     // A limit that falls while a storm of faults is served is not outrun by it.
     if (budget_.follows_limit()) budget_.follow_limit(os::now_ns());
     guarded_.pager.handle_fault(fault);
-    busy_wait_.note_fault(os::now_ns());
+    note_fault(fault.thread, os::now_ns());
   }
+}
+
+void Agent::note_fault(std::uint32_t thread, std::uint64_t now_ns) {
+  busy_wait_.note_fault(now_ns);
+  if (!halt_poller_.is_there()) return;
+  halt_polling_.note_fault(thread, now_ns);
+  if (halt_polling_.polls())
+    halt_poller_.poll_beside(thread, now_ns + HaltPolling::longest_ns);
+  else
+    halt_poller_.pause();
 }
 
 }  // namespace terrace::liballoc

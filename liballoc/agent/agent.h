@@ -16,7 +16,8 @@
 //   publisher.h                        what the daemon is told
 //
 // What transfers compute, other threads do where there are processors to spare (paging/transfers/workers.h).
-// They start with the agent, and like it never end.
+// They start with the agent, and like it never end. One more keeps the processor of a thread that waits from
+// halting, where that pays (waiting/halt_polling.h).
 #pragma once
 
 #include "liballoc/agent/budget.h"
@@ -27,6 +28,8 @@
 #include "liballoc/agent/publisher.h"
 #include "liballoc/agent/take_over.h"
 #include "liballoc/agent/waiting/busy_wait.h"
+#include "liballoc/agent/waiting/halt_poller.h"
+#include "liballoc/agent/waiting/halt_polling.h"
 #include "liballoc/agent/waiting/set_up_latch.h"
 #include "liballoc/agent/waiting/wait_set.h"
 #include "liballoc/agent/waiting/waker.h"
@@ -56,7 +59,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
         daemon_(guarded, recycled, pool_, budget_, availability_),
         publisher_(guarded.pager, accounts, availability_, mover_access_.mover(), pool_, budget_, daemon_),
         workers_(&waker),
-        kernel_swap_(guarded.pager, budget_, workers_) {}
+        kernel_swap_(guarded.pager, budget_, workers_, halt_poller_) {}
 
   // Starts the thread once, if the options ask for one, and waits until it is known whether there is a pager.
   // Any thread, without lock and gate.
@@ -87,6 +90,7 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   void round();
   void page();
   void serve_faults();
+  void note_fault(std::uint32_t thread, std::uint64_t now_ns);
   void take_completions();
 
   const GuardedPager& guarded_;
@@ -102,8 +106,10 @@ class Agent {  // NOLINT(clang-analyzer-optin.performance.Padding)
   DaemonLink daemon_;
   Publisher publisher_;
   Workers workers_;
+  HaltPoller halt_poller_;
   KernelSwap kernel_swap_;
   BusyWait busy_wait_;
+  HaltPolling halt_polling_;
   std::uint64_t next_follow_ns_ = 0;
   std::uint64_t next_poll_ns_ = 0;
   bool is_set_up_ = false;  // as far as it will be: set_up() came to its end. Under the gate

@@ -7,6 +7,7 @@ namespace terrace::liballoc {
 void Agent::reset_in_child() {
   waker_.reset_in_child();
   workers_.reset_in_child();
+  halt_poller_.reset_in_child();
   take_over_.reset_in_child();
   daemon_.reset_in_child();
   mover_access_.mover().close();

@@ -70,7 +70,7 @@ std::uint64_t KernelSwap::away_bytes() const {
 
 std::uint64_t KernelSwap::program_ns() const {
   const std::uint64_t all = os::user_ns(RUSAGE_SELF);
-  const std::uint64_t ours = os::user_ns(RUSAGE_THREAD) + workers_.user_ns();
+  const std::uint64_t ours = os::user_ns(RUSAGE_THREAD) + workers_.user_ns() + poller_.user_ns();
   return all - std::min(all, ours);
 }
 

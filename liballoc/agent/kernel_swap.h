@@ -8,6 +8,7 @@
 #include "liballoc/agent/budget.h"
 #include "liballoc/agent/swap/swap_state.h"
 #include "liballoc/agent/swap/swap_trials.h"
+#include "liballoc/agent/waiting/halt_poller.h"
 #include "liballoc/paging/pager.h"
 #include "liballoc/paging/transfers/workers.h"
 
@@ -15,8 +16,8 @@ namespace terrace::liballoc {
 
 class KernelSwap {
  public:
-  constexpr KernelSwap(Pager& pager, Budget& budget, const Workers& workers)
-      : pager_(pager), budget_(budget), workers_(workers) {}
+  constexpr KernelSwap(Pager& pager, Budget& budget, const Workers& workers, const HaltPoller& poller)
+      : pager_(pager), budget_(budget), workers_(workers), poller_(poller) {}
 
   // Where the budget follows a cgroup's limit, this one's.
   void open(const char* cgroup);
@@ -36,6 +37,7 @@ class KernelSwap {
   Pager& pager_;
   Budget& budget_;
   const Workers& workers_;
+  const HaltPoller& poller_;
   SwapState swap_;
   SwapTrials trials_;
   std::uint64_t counted_ns_ = 0;  // until when the kernel's turn was counted

@@ -44,7 +44,7 @@ bool size_option(const char* name, std::uint64_t least, std::uint64_t most, std:
 }
 
 // Of those that the process may use.
-unsigned processors() {
+unsigned count_processors() {
   std::uint64_t mask[128] = {};  // 8192 of them: the most that the kernel can be built for
   const long bytes = syscall(SYS_sched_getaffinity, 0, sizeof mask, mask);
   unsigned count = 0;
@@ -171,7 +171,8 @@ bool read_options(Options* o) {
   static constexpr const char* codecs[] = {"auto", "off", "zvc", "zvc_exp", "rle", "csr8"};
   static constexpr const char* levels[] = {"error", "warning", "info", "debug"};
   std::uint64_t threshold = o->threshold_bytes;
-  o->workers = workers_of(processors());
+  o->processors = count_processors();
+  o->workers = workers_of(o->processors);
   const bool good =
       choice_option("TERRACE_LOG", levels, "error, warning, info, debug", &o->log_level) &&
       size_option("TERRACE_THRESHOLD", 4096, any_size, &threshold) &&

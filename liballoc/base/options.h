@@ -35,8 +35,9 @@ struct Options {
   MoverKind mover = MoverKind::automatic;
   IoKind io = IoKind::automatic;
   Compression compression = Compression::by_budget;
-  unsigned workers = 0;  // threads that compute for the agent; read_options() counts the processors
-  unsigned weight = 0;   // of the job among its user's; 0: as the daemon has it
+  unsigned processors = 1;  // that the process may use
+  unsigned workers = 0;     // threads that compute for the agent; read_options() counts the processors
+  unsigned weight = 0;      // of the job among its user's; 0: as the daemon has it
   Severity log_level = Severity::warning;
   PoolDirectories pool_directories;
   TierList tiers;  // before the pool; unnamed: as the daemon has it

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "liballoc/agent/thread.h"
 #include "liballoc/agent/waiting/waker.h"
 #include "liballoc/base/message.h"
 #include "liballoc/base/os.h"
+#include "liballoc/base/thread.h"
 
 namespace terrace::liballoc {
 

@@ -1,4 +1,4 @@
-#include "liballoc/agent/thread.h"
+#include "liballoc/base/thread.h"
 
 #include <pthread.h>
 #include <signal.h>
