@@ -141,23 +141,23 @@ TEST_CASE("Four tebibytes are served, and no more") {
 }
 
 TEST_CASE("Stretches that nobody has reserved, from one to the next, and where the last extent ends") {
-  constexpr std::uint64_t mib = 16 * unit;
+  constexpr std::uint64_t part = 16 * unit;
   ExtentAllocator extents;
-  REQUIRE(extents.open(64 * mib) == 0);
+  REQUIRE(extents.open(64 * part) == 0);
   std::vector<Extent> all;
   for (unsigned n = 0; n < 8; ++n) {
     all.emplace_back();
-    REQUIRE(extents.reserve(mib, &all.back()) == 0);
+    REQUIRE(extents.reserve(part, &all.back()) == 0);
   }
-  CHECK(extents.end_of_reserved() == 8 * mib);
-  CHECK(extents.free_stretch(0, 8 * mib) == Extent{});
-  CHECK(extents.free_stretch(0, 64 * mib) == Extent{8 * mib, 56 * mib});
+  CHECK(extents.end_of_reserved() == 8 * part);
+  CHECK(extents.free_stretch(0, 8 * part) == Extent{});
+  CHECK(extents.free_stretch(0, 64 * part) == Extent{8 * part, 56 * part});
   for (const unsigned n : {0U, 3U, 4U, 7U}) REQUIRE(extents.release(all[n]));
-  CHECK(extents.end_of_reserved(8 * mib) == 7 * mib);
-  CHECK(extents.free_stretch(0, 8 * mib) == Extent{0, mib});
-  CHECK(extents.free_stretch(mib / 2, 8 * mib) == Extent{mib / 2, mib / 2});
-  CHECK(extents.free_stretch(mib, 8 * mib) == Extent{3 * mib, 2 * mib});
-  CHECK(extents.free_stretch(5 * mib, 8 * mib) == Extent{7 * mib, mib});
-  CHECK(extents.free_stretch(8 * mib, 8 * mib) == Extent{});
-  CHECK(extents.free_stretch(64 * mib, UINT64_MAX) == Extent{});
+  CHECK(extents.end_of_reserved(8 * part) == 7 * part);
+  CHECK(extents.free_stretch(0, 8 * part) == Extent{0, part});
+  CHECK(extents.free_stretch(part / 2, 8 * part) == Extent{part / 2, part / 2});
+  CHECK(extents.free_stretch(part, 8 * part) == Extent{3 * part, 2 * part});
+  CHECK(extents.free_stretch(5 * part, 8 * part) == Extent{7 * part, part});
+  CHECK(extents.free_stretch(8 * part, 8 * part) == Extent{});
+  CHECK(extents.free_stretch(64 * part, UINT64_MAX) == Extent{});
 }
