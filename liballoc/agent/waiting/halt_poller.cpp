@@ -6,11 +6,11 @@
 #include <cstring>
 #include <utility>
 
-#include "liballoc/base/thread.h"
 #include "liballoc/base/kernel_files.h"
 #include "liballoc/base/kernel_text.h"
 #include "liballoc/base/os.h"
 #include "liballoc/base/own_descriptors.h"
+#include "liballoc/base/thread.h"
 
 namespace terrace::liballoc {
 namespace {
@@ -49,8 +49,15 @@ bool take_least_priority() {
 
 void HaltPoller::start(unsigned processors) {
   if (processors < 2) return;
+  follow("/proc/self/stat");
   state_.store(running, std::memory_order_release);
   if (!start_thread(&HaltPoller::thread_main, this)) state_.store(absent);
+}
+
+// One descriptor from the start on, so that the program always finds as many.
+void HaltPoller::follow(const char* stat_path) {
+  close_kept(stat_fd_.exchange(-1));
+  stat_fd_.store(keep_descriptor(open_kernel_file(AT_FDCWD, stat_path), Descriptor::replaceable));
 }
 
 void HaltPoller::stop() {
@@ -88,10 +95,8 @@ void* HaltPoller::thread_main(void* self) {
 
 void HaltPoller::poll_beside(std::uint32_t thread, std::uint64_t until_ns) {
   if (thread != thread_) {
-    close_kept(stat_fd_.exchange(-1));
     thread_ = thread;
-    stat_fd_.store(
-        keep_descriptor(open_kernel_file(AT_FDCWD, StatPath(thread).text), Descriptor::replaceable));
+    follow(StatPath(thread).text);
   }
   until_ns_.store(until_ns);
   if (asleep_.exchange(0) != 0) os::futex_wake(asleep_word(), 1);

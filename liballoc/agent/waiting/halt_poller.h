@@ -37,6 +37,7 @@ class HaltPoller {
   enum State : std::uint32_t { absent, running, ending };
 
   static void* thread_main(void* self);
+  void follow(const char* stat_path);
   void serve();
   void rest();
   bool poll();
