@@ -15,6 +15,7 @@ namespace {
 constexpr std::uint64_t steps_to_limit = 16;
 constexpr std::uint64_t least_step_bytes = std::uint64_t{64} << 20;
 constexpr std::uint64_t piece_bytes = std::uint64_t{4} << 20;  // that goes back at once
+constexpr std::uint64_t least_walk_bytes = 4 * piece_bytes;    // to be found by it
 
 bool valid(const NvmeTier::Options& options) noexcept {
   return options.queue_depth > 0 && options.queue_depth <= max_queue_depth &&
@@ -57,6 +58,7 @@ void NvmeTier::close() noexcept {
   limit_bytes_ = UINT64_MAX;
   needed_end_ = 0;
   punched_to_ = no_walk;
+  released_bytes_ = 0;
   frozen_ = false;
 }
 
@@ -105,7 +107,8 @@ bool NvmeTier::give_space_back(bool all) noexcept {
   if (frozen_ || allocated == 0) return false;
   const std::uint64_t until_ns = monotonic_ns() + longest_ns;
   const bool is_wanted = all || (allocated > limit_bytes_ && file_.taken_bytes() > limit_bytes_);
-  if (is_wanted && punched_to_ == no_walk) punched_to_ = 0;
+  if ((all || (is_wanted && released_bytes_ >= least_walk_bytes)) && punched_to_ == no_walk)
+    punched_to_ = released_bytes_ = 0;
   const bool is_more = shrink_to(needed_bytes(is_wanted), until_ns);
   return is_more || punch_on(until_ns);
 }
@@ -143,6 +146,7 @@ bool NvmeTier::punch_on(std::uint64_t until_ns) noexcept {
 
 void NvmeTier::release(const Extent& extent) noexcept {
   if (frozen_) return;
+  released_bytes_ += extent.bytes;
   [[maybe_unused]] const bool was_reserved = extents_.release(extent);
   assert(was_reserved && "release() of an extent that is not reserved");
 }

@@ -94,6 +94,7 @@ class NvmeTier final : public Tier {
   std::uint64_t limit_bytes_ = UINT64_MAX;
   std::uint64_t needed_end_ = 0;  // of the file, of late
   static constexpr std::uint64_t no_walk = UINT64_MAX;
+  std::uint64_t released_bytes_ = 0;    // since the last walk through the file began
   std::uint64_t punched_to_ = no_walk;  // in the walk that is under way
   bool frozen_ = false;
 };

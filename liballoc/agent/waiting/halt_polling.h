@@ -4,8 +4,9 @@
 // 10 to 30 us to run again, half as long as a fast drive needs for the page; deep sleep states cost as much
 // elsewhere. Guests of KVM can poll before they halt (Linux, Documentation/virt/guest-halt-polling.rst),
 // where root says so. Here a thread of ours does it (halt_poller.h), and that takes processor time. So it is
-// tried: some touches with it, some without, in turn. It goes on where they come faster by a twentieth, and
-// is tried anew now and then: the sooner, the less often it was found to gain nothing.
+// tried: some touches with it, some without, in turn. It goes on where those come faster by a twentieth in
+// three pairs of looks of four, and is tried anew now and then: the sooner, the less often it was found to
+// gain nothing.
 //
 //   look    0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15      then, for a rest of so many touches
 //   polls      x  x     x        x  x        x     x  x         as it was found
