@@ -141,12 +141,13 @@ struct terrace_offload_tensor {
 };
 
 /* Behind what is in `stream`. Never waits: where room has still to be made, by page-locking more host memory
- * or by writing to the drive, or is due from what was released, the tensor is queued for it, and left() says
- * 0 until it had its turn. With a drive a tensor of any size that the pool file has room for is stored, past
- * host memory if need be. -ENOSPC: no tier has room (the tensor may be kept where it is); -EDQUOT: the
- * endurance budget is spent and host memory full; -EIO: the drive failed earlier and host memory is full;
- * -ENOMEM, -EAGAIN, -EPERM: the machine page-locks no more (ulimit -l, the driver, a memory cgroup), and
- * there is no drive, or too little is locked to reach it. left() may say the same later, of what was queued.
+ * or by writing to the drive, or is due from what was released or, for a second, from the daemon, the tensor
+ * is queued for it, and left() says 0 until it had its turn. With a drive a tensor of any size that the pool
+ * file has room for is stored, past host memory if need be. -ENOSPC: no tier has room (the tensor may be kept
+ * where it is); -EDQUOT: the endurance budget is spent and host memory full; -EIO: the drive failed earlier
+ * and host memory is full; -ENOMEM, -EAGAIN, -EPERM: the machine page-locks no more (ulimit -l, the driver, a
+ * memory cgroup), and there is no drive, or too little is locked to reach it. left() may say the same later,
+ * of what was queued.
  */
 TERRACE_API int terrace_offload_store(terrace_offload* engine, const struct terrace_offload_tensor* tensor,
                                       void* stream, uint64_t* id);

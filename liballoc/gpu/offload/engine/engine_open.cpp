@@ -144,11 +144,11 @@ void Engine::start_session() {
                   .trim = [this] { trim(); }});
 }
 
-// What the device has passed meanwhile is seen here where nobody else looks.
+// What the device has passed meanwhile is seen here where nobody else looks, and that no grant has come.
 Report Engine::report() {
   const Lock lock(common_.mutex);
   const Slab& slab = host_.slab();
-  if (slab.is_over_limit()) stir();
+  if (slab.is_over_limit() || host_.awaited_bytes() != 0) stir();
   return {.memory_bytes = slab.committed_bytes(),
           .memory_peak_bytes = slab.committed_peak_bytes(),
           .spare_memory_bytes = slab.spare_bytes(),
@@ -164,7 +164,9 @@ Report Engine::report() {
 
 void Engine::take_grant(const Grant& grant) {
   const Lock lock(common_.mutex);
+  const std::uint64_t limit_bytes = host_.slab().limit_bytes();
   host_.slab().set_limit(grant.budget_bytes);
+  if (host_.slab().limit_bytes() > limit_bytes) host_.demand().was_granted_more();
   host_.window().held().come_back();
   drive_.obey(grant);
   common_.changed.notify_all();

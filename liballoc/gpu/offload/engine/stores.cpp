@@ -237,8 +237,11 @@ bool Stores::has_copy_queued(Tensor& tensor) {
 // Whether a store may count on room to come; if not, why.
 int Stores::may_wait(Tensor& tensor) {
   if (host_->keeper().may_grow_aside(host_->awaited_bytes() + tensor.bytes)) return 0;
-  host_->demand().went_without(tensor.bytes);
-  if (!drive_->is_open()) return uses_->is_memory_due() ? 0 : host_->error();
+  host_->demand().went_without(tensor.bytes, os::now_ns());
+  if (!drive_->is_open())
+    return uses_->is_memory_due() || host_->may_be_granted(host_->awaited_bytes() + tensor.bytes)
+               ? 0
+               : host_->error();
   if (const int error = drive_->may_take(tensor.bytes); error != 0) return error;
   // One that takes more than half would drive out all others, and its frame would not fit beside it.
   const std::uint64_t room = host_->slab().limit_bytes();
@@ -316,6 +319,8 @@ bool Stores::room_may_come(const Tensor& tensor, int* refusal) {
   if (drive_->is_open()) {
     host_->was_short();
     *refusal = traffic_->make_room(bytes);
+  } else if (host_->may_be_granted(bytes)) {
+    return true;
   }
   return traffic_->is_writing() || leaving_ != 0 || uses_->is_memory_due();
 }

@@ -12,6 +12,8 @@
 // In that order, each when the one before cannot help; where there is a direct path, nobody waits for others
 // to be written.
 //
+// Without a drive, a larger grant of the daemon's is waited for (session/memory_demand.h).
+//
 // What was released is waited for on every way, also without a drive: its memory is free once the stream has
 // passed, and whoever sums or decodes it is through.
 //

@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <utility>
 
+#include "liballoc/base/os.h"
+
 namespace terrace::liballoc::offload {
 
 HostRoom::~HostRoom() {
@@ -31,6 +33,12 @@ void HostRoom::start(std::function<std::uint64_t()> wanted) {
                        common_->changed.notify_all();
                        common_->stir();
                      }});
+}
+
+bool HostRoom::may_be_granted(std::uint64_t bytes) const {
+  const std::uint64_t capacity = slab_.capacity_bytes();
+  return slab_.limit_bytes() < capacity && bytes <= capacity - std::min(capacity, slab_.used_bytes()) &&
+         demand_.awaits_answer(os::now_ns());
 }
 
 int HostRoom::error() const { return keeper_.error() != 0 ? keeper_.error() : ENOSPC; }

@@ -52,6 +52,8 @@ class HostRoom {
   void release(Tensor& tensor);
   void collect_retired();
   bool has_retired() const { return !retired_.empty(); }
+  // Whether the daemon may be about to grant room for so much more.
+  bool may_be_granted(std::uint64_t bytes) const;
   // Why there is no more.
   int error() const;
   // There is a window, as large as usual if that can be: from then on a tensor in pieces can always leave and
