@@ -20,7 +20,7 @@ void learn(double& known, double fresh) { known = known == 0 ? fresh : known + (
 
 }  // namespace
 
-CodecChoice::CodecChoice() : classes_(std::size_t{1} << class_slots_log2) {}
+CodecChoice::CodecChoice(Runs codec) : codec_(codec), classes_(std::size_t{1} << class_slots_log2) {}
 
 CodecChoice::Tried* CodecChoice::find(Class& of, Codec codec) {
   const auto found = std::find(candidates.begin(), candidates.end(), codec);
@@ -28,9 +28,10 @@ CodecChoice::Tried* CodecChoice::find(Class& of, Codec codec) {
 }
 
 // A frame that is not kept costs the codec's time besides what raw does.
-double CodecChoice::cost(const Tried& tried, double way_ns) {
+double CodecChoice::cost(const Tried& tried, double way_ns) const {
   if (tried.fraction > 15.0 / 16) return 2 * way_ns + tried.compress_ns;
   const double frame_ns = tried.fraction * way_ns;
+  if (codec_ == Runs::in_its_place) return tried.compress_ns + tried.decompress_ns + 2 * frame_ns;
   return std::max(tried.compress_ns, frame_ns) + std::max(tried.decompress_ns, frame_ns);
 }
 

@@ -10,7 +10,10 @@
 //     codec  max(C, f L) + max(D, f L)     C, D: the codec's ns a byte; f: frame bytes by content bytes
 //
 // Codec and link work at once on different tensors, hence the maximum (payoff.h, "pipelined"). The way back
-// is taken to be as fast as the way out.
+// is taken to be as fast as the way out. Where the processors that the codec takes are those that the job
+// computes with, as on the emulated device, its time is the job's:
+//
+//     codec  C + f L + D + f L
 //
 // Pure. Any thread may call anything.
 #pragma once
@@ -29,7 +32,9 @@ class CodecChoice {
   static constexpr std::array candidates = {compression::Codec::zvc, compression::Codec::zvc_exp};
   static constexpr std::uint32_t tried_again_after = 64;  // tensors of the class
 
-  CodecChoice();
+  enum class Runs : std::uint8_t { beside_the_job, in_its_place };
+
+  explicit CodecChoice(Runs codec = Runs::beside_the_job);
 
   // `pressed`: the tensor goes on to the drive.
   compression::Codec choose(std::uint64_t tensor_class, bool pressed);
@@ -55,8 +60,9 @@ class CodecChoice {
   };
 
   static Tried* find(Class& of, compression::Codec codec);
-  static double cost(const Tried& tried, double way_ns);
+  double cost(const Tried& tried, double way_ns) const;
 
+  const Runs codec_;
   std::mutex mutex_;
   std::vector<Class> classes_;
   double link_ns_ = 0;  // 0: not known yet

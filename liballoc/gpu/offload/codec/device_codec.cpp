@@ -49,7 +49,9 @@ int DeviceCodec::open(DeviceLink* link, Slab* slab, const Settings& settings, st
     }
   if (const int error = open_kernels(reason); error != 0) return error;
   staging_.open(&link_->device(), settings.staging_bytes);
-  if (settings.compress == Compress::automatic) choice_.emplace();
+  const bool is_by_host = link_->device().kind() == tiers::gpu::Kind::emulated;
+  if (settings.compress == Compress::automatic)
+    choice_.emplace(is_by_host ? CodecChoice::Runs::in_its_place : CodecChoice::Runs::beside_the_job);
   return 0;
 }
 

@@ -15,7 +15,9 @@ constexpr std::uint64_t site = 7;
 // Both codecs tried on a link of 1 ns a byte; frames and times by content, in hundredths.
 struct Tried {
   CodecChoice choice;
-  Tried(std::uint64_t zvc, std::uint64_t zvc_exp, std::uint64_t codec_ns) {
+  Tried(std::uint64_t zvc, std::uint64_t zvc_exp, std::uint64_t codec_ns,
+        CodecChoice::Runs codec = CodecChoice::Runs::beside_the_job)
+      : choice(codec) {
     choice.crossed_link(100 * mib, 100 * mib);
     choice.choose(site, false);
     choice.compressed(site, Codec::zvc, 100 * mib, zvc * mib, codec_ns * mib);
@@ -47,6 +49,17 @@ TEST_CASE("WhatDoesNotShrinkGoesAsItIs") {
 TEST_CASE("ACodecSlowerThanTheLinkIsNotUsed") {
   CHECK(Tried(50, 60, 90).choice.choose(site, false) == Codec::zvc);
   CHECK(Tried(50, 60, 300).choice.choose(site, false) == Codec::raw);
+}
+
+TEST_CASE("ACodecThatTakesTheJobsProcessorsHasToWinItsTimeBack") {
+  CHECK(Tried(50, 60, 90).choice.choose(site, false) == Codec::zvc);
+  CHECK(Tried(50, 60, 90, CodecChoice::Runs::in_its_place).choice.choose(site, false) == Codec::zvc);
+  Tried tried(50, 60, 90, CodecChoice::Runs::in_its_place);
+  tried.choice.decompressed(site, Codec::zvc, 100 * mib, 20 * mib);
+  tried.choice.decompressed(site, Codec::zvc_exp, 100 * mib, 20 * mib);
+  CHECK(tried.choice.choose(site, false) == Codec::raw);  // 0.9 + 0.2 + 2 x 0.5 of 2
+  tried.choice.crossed_drive(mib, 10 * mib);
+  CHECK(tried.choice.choose(site, true) == Codec::zvc);
 }
 
 TEST_CASE("ASlowDriveMakesASlowCodecPay") {
