@@ -50,7 +50,7 @@ class Contenders(unittest.TestCase):
     def test_all_compute_what_plain_computes(self):
         plain = train("plain")
         self.assertEqual(len(set(plain[0])), 3, "the losses of the steps must differ for this to say anything")
-        for kind in ("checkpoint", "save_on_cpu", "streams"):
+        for kind in ("checkpoint", "checkpoint of inputs", "save_on_cpu", "streams"):
             self.assertEqual(train(kind), plain, kind)
 
 

@@ -7,7 +7,7 @@ import bench_gpu_path  # noqa: F401
 import findings
 import targets
 from bisection import NothingWorks, largest_passing
-from lineup import AGAIN, DRAM, FITS, NVME, chosen, lineup
+from lineup import AGAIN, CHECKPOINTED, DRAM, FITS, NVME, SAVING, chosen, lineup
 from pairing import alternate, quantile, turns
 from place import parse_place
 
@@ -153,6 +153,13 @@ class Verdicts(unittest.TestCase):
         for ratio, lower, expected in ((1.1, 0.7, "met"), (1.3, 0.7, "missed"), (1.1, 0.5, "missed")):
             sections = self.steps(entry("checkpoint", 1.2, 0.0, 0.6), entry(DRAM, ratio, 0.0, lower))
             self.assertEqual(self.of("not above", **sections)["verdict"], expected)
+
+    def test_offloaded_inputs_are_held_against_checkpoints_of_that_kind(self):
+        others = entry("checkpoint", 1.2, 0.0, 0.6), entry(DRAM, 1.1, 0.0, 0.7)
+        for lower, expected in ((0.55, "met"), (0.5, "met"), (0.45, "missed")):
+            sections = self.steps(*others, entry(SAVING, 1.2, 0.0, 0.5), entry(CHECKPOINTED, 1.3, 0.0, lower))
+            self.assertEqual(self.of("with checkpointing", **sections)["verdict"], expected)
+        self.assertEqual(self.of("with checkpointing", **self.steps(*others))["verdict"], "not measured")
 
     def test_slow_copies_are_missed(self):
         ways = {way: {"share": share} for way, share in (("to_host", 0.95), ("to_device", 0.90), ("both", 0.89))}

@@ -3,7 +3,8 @@
 plain          PyTorch alone
 save_on_cpu    torch.autograd.graph.save_on_cpu, pinned; on the emulated device the same, re-enacted over its links
 streams        torchtune's published stream offload, written anew (stream_offload.py)
-checkpoint     torch.utils.checkpoint around every block: no copies, the forward pass once more
+checkpoint     torch.utils.checkpoint around every block: no copies, the forward pass once more; "of inputs", of the
+               kind that saves its inputs where a hook sees them
 terrace        terrace.torch.offload, with the settings it is given
 checkpoint+    the two together: a checkpoint around every block, whose input terrace.torch.offload takes
 """
@@ -43,6 +44,21 @@ class Checkpoint(Plain):
         for block in model.blocks:
             inputs = checkpoint(block, inputs, use_reentrant=False)
         return inputs
+
+
+class CheckpointSavingInputs(Plain):
+    """Of the kind whose inputs a hook sees: the reentrant one of an older PyTorch takes more memory than the other."""
+
+    def forward(self, model, inputs):
+        return through_checkpoints(model, inputs)
+
+
+def through_checkpoints(model, inputs):
+    if not SAVES_INPUTS:
+        inputs = inputs.detach().requires_grad_()  # a reentrant checkpoint of what needs no gradient gives none
+    for block in model.blocks:
+        inputs = checkpoint(block, inputs, use_reentrant=not SAVES_INPUTS)
+    return inputs
 
 
 class SaveOnCpu(Plain):
@@ -112,19 +128,15 @@ class Terrace(Plain):
 
 class CheckpointOffload(Terrace):
     def forward(self, model, inputs):
-        if not SAVES_INPUTS:
-            inputs = inputs.detach().requires_grad_()  # a reentrant checkpoint of what needs no gradient gives none
         with self._offload:
-            for block in model.blocks:
-                inputs = checkpoint(block, inputs, use_reentrant=not SAVES_INPUTS)
-        return inputs
+            return through_checkpoints(model, inputs)
 
 
 # Since 2.1; before, a checkpoint that is not reentrant holds its inputs, and no hook sees them.
 SAVES_INPUTS = hasattr(torch.utils.checkpoint, "set_checkpoint_early_stop")
 
-KINDS = {"plain": Plain, "checkpoint": Checkpoint, "save_on_cpu": SaveOnCpu, "streams": Streams, "terrace": Terrace,
-         "checkpoint+": CheckpointOffload}
+KINDS = {"plain": Plain, "checkpoint": Checkpoint, "checkpoint of inputs": CheckpointSavingInputs, "save_on_cpu": SaveOnCpu,
+         "streams": Streams, "terrace": Terrace, "checkpoint+": CheckpointOffload}
 
 
 @contextlib.contextmanager

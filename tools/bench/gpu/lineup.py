@@ -6,6 +6,7 @@ FITS = "terrace, fits"
 DRAM, NVME, AUTO = "terrace dram", "terrace dram+nvme", "terrace compress auto"
 SUMMED = "terrace, all sums"
 CHECKPOINT, CHECKPOINTED = "checkpoint", "checkpoint, inputs offloaded"
+SAVING = "checkpoint, inputs saved"  # the same kind of checkpoint as CHECKPOINTED's
 LEAST_DRAM = 64 << 20
 
 
@@ -30,8 +31,9 @@ def lineup(place, dram_bytes, pool, plain_peak_bytes):
                   "what save_on_cpu does, over the emulated links"),
         Contender("streams", "streams", says="stream offload in torchtune's published order, stash of 5, one node ahead, written anew"),
         Contender(CHECKPOINT, "checkpoint", says="torch.utils.checkpoint around every block"),
+        Contender(SAVING, "checkpoint of inputs", says="the same, of the kind that saves its inputs where a hook sees them"),
         Contender(CHECKPOINTED, "checkpoint+", {"budget": dram_bytes, "compress": "off", "limit": None, "device": place.spec,
-                  "only": "checkpoints"}, "torch.utils.checkpoint around every block, whose inputs go to host memory"),
+                  "only": "checkpoints"}, "checkpoints of that kind, whose inputs go to host memory"),
         terrace(DRAM, "everything to host memory"),
         terrace(SUMMED, "everything to host memory, where each byte is summed on both ways (checksums='all')", checksums="all"),
         terrace(NVME, "host memory of a quarter of plain's peak, the rest to the drive", tiers=("dram", "nvme"),

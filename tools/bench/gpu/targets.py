@@ -3,7 +3,7 @@
 A ratio's verdict takes the noise with it, the larger of the rounds' spread and of what plain differs from itself in
 another process: where the target lies within it, or the rounds were too few, the verdict is "within the noise".
 """
-from lineup import AGAIN, AUTO, CHECKPOINT, CHECKPOINTED, DRAM, FITS, NVME
+from lineup import AGAIN, AUTO, CHECKPOINT, CHECKPOINTED, DRAM, FITS, NVME, SAVING
 
 COPY_SHARE = 0.90
 PEAK_REDUCTION, LONGER = 0.58, 1.03
@@ -74,8 +74,8 @@ def of_checkpointing(entries):
 
 
 def of_both(entries):
-    claim, target = "with checkpointing, not above checkpointing in peak", "at most its peak"
-    ours, theirs = entries.get(CHECKPOINTED, {}), entries.get(CHECKPOINT, {})
+    claim, target = "with checkpointing, not above checkpointing of that kind in peak", "at most its peak"
+    ours, theirs = entries.get(CHECKPOINTED, {}), entries.get(SAVING, {})
     if "ratio_to_plain" not in ours or "ratio_to_plain" not in theirs:
         return verdict(claim, target, why=reason(ours if "failure" in ours else theirs))
     time, peak = (ours[name] / theirs[name] for name in ("ratio_to_plain", "peak_allocated_bytes"))
