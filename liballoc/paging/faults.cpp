@@ -304,6 +304,7 @@ void Faults::bring_from_tier(std::uint32_t n, std::uint32_t page, bool is_stride
   if (range.count() == pages_per_run && r.frame == none && r.pieces == 0) {
     WholeRuns::comes_whole(r.lone);
     parts_.line.join(n);
+    if (is_compressed) parts_.frame_returns.came(reach.count() == 1 && !is_strided);
     if (reach.count() < pages_per_run) return;  // nothing says that more of the block is wanted
     return parts_.policy.on_use(n, true);
   }

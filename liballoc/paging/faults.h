@@ -6,6 +6,7 @@
 
 #include "liballoc/paging/learning/touch_listener.h"
 #include "liballoc/paging/memory/placement.h"
+#include "liballoc/paging/policy/frame_returns.h"
 #include "liballoc/paging/policy/reach.h"
 #include "liballoc/paging/policy/recent_arrivals.h"
 #include "liballoc/paging/policy/strides.h"
@@ -29,6 +30,7 @@ class Faults {
     WaitingLine& line;
     Accounts& accounts;
     Policy& policy;
+    FrameReturns& frame_returns;
     const Standing& standing;
   };
   constexpr explicit Faults(const Parts& parts) : parts_(parts) {}

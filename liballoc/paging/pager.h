@@ -182,11 +182,12 @@ class Pager {
   WaitingLine line_{runs_};
   PlannedPolicy policy_{
       {runs_, blocks_, staging_, budget_, extents_, operations_, line_, standing_, accounts_}};
+  FrameReturns frame_returns_;
   Placement placement_{{runs_, staging_, budget_, frames_, extents_, operations_, line_, accounts_, policy_}};
   Transfers transfers_{{runs_, blocks_, staging_, budget_, frames_, extents_, operations_, placement_, line_,
-                        codec_, accounts_, policy_, standing_}};
+                        codec_, accounts_, policy_, frame_returns_, standing_}};
   Faults faults_{{runs_, blocks_, staging_, budget_, frames_, operations_, placement_, transfers_, line_,
-                  accounts_, policy_, standing_}};
+                  accounts_, policy_, frame_returns_, standing_}};
   PinTable pins_{runs_, blocks_, budget_, standing_};
   StepClock clock_{accounts_};
   BlockFollower blocks_follower_{{runs_, blocks_, frames_, extents_, operations_, placement_, pins_,

@@ -165,6 +165,7 @@ bool Transfers::start_read(std::uint32_t n, bool demanded) {
   op->generation = r.generation;
   op->pages = with_short_gaps(parts_.runs.pages(n).away());
   op->fills_up = comes_whole(n);
+  if (!demanded && op->is_compressed()) parts_.frame_returns.came(false);
   parts_.runs.become(n, RunState::reading);
   r.frame = frame;
   advance(op);

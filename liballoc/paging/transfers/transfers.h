@@ -19,6 +19,7 @@
 #include "liballoc/paging/memory/frames.h"
 #include "liballoc/paging/memory/placement.h"
 #include "liballoc/paging/mover/mover.h"
+#include "liballoc/paging/policy/frame_returns.h"
 #include "liballoc/paging/policy/policy.h"
 #include "liballoc/paging/runs/block_table.h"
 #include "liballoc/paging/runs/run_table.h"
@@ -49,6 +50,7 @@ class Transfers {
     RunCodec& codec;
     Accounts& accounts;
     Policy& policy;
+    FrameReturns& frame_returns;
     const Standing& standing;
   };
   constexpr explicit Transfers(const Parts& parts) : parts_(parts) {}
@@ -95,7 +97,7 @@ class Transfers {
   bool sum(TierOperation* op, const PageSet& pages);
   bool summed(TierOperation* op);
   PageSet needless(std::uint32_t n, const PageSet& zeroes) const;
-  bool may_be_compressed(const TierOperation& op) const;
+  bool may_be_compressed(const TierOperation& op);
   bool is_left_to_be_tried(std::uint32_t n) const;
   bool is_to_come_in_pages(const TierOperation& op) const;
   bool encode(TierOperation* op);

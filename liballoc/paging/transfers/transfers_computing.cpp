@@ -85,14 +85,17 @@ PageSet Transfers::needless(std::uint32_t n, const PageSet& zeroes) const {
 }
 
 // Compressed, it would come back as a whole only.
-bool Transfers::may_be_compressed(const TierOperation& op) const {
+bool Transfers::may_be_compressed(const TierOperation& op) {
   const Run& r = parts_.runs[op.run];
   const bool has_pages_extent = r.has_slot && r.slot_bytes == run_bytes;
   const bool are_few = has_pages_extent && op.dirty.count() <= pages_per_run / 2;
   const bool is_scattered =
       r.scattered || parts_.blocks.is_scattered(r.block) || parts_.blocks.is_sparse(r.block);
-  return parts_.codec.is_on() && parts_.runs.pages(op.run).in_frame.is_all() && !is_scattered && !are_few &&
-         !is_left_to_be_tried(op.run);
+  const bool may_be = parts_.codec.is_on() && parts_.runs.pages(op.run).in_frame.is_all() && !is_scattered &&
+                      !are_few && !is_left_to_be_tried(op.run);
+  if (!may_be || !parts_.frame_returns.rests()) return may_be;
+  parts_.frame_returns.left_as_it_is();
+  return false;
 }
 
 // Only a run that can come in pages shows how many of its block's are used (policy/trial.h): one in sixteen
