@@ -51,7 +51,9 @@ LIMITED = {
     "fft": Pattern(
         "a Fourier transform of 8192 x 8192 complex64 along rows and columns", {"fft": []}, ["--width", "4096"], [50], 1),
     "arrays": Pattern(
-        "2,000 random lines a step of 400 arrays of 4 MiB", {"arrays": []}, ["--arrays", "100"], [50], 6, ["arrays"]),
+        "2,000 random lines a step of 400 arrays of 4 MiB", {"arrays": [], "counters": ["--counters"]},
+        ["--arrays", "100"], [50], 6, ["arrays"],
+        ("--counters", "also measure arrays that all begin as one value, and are changed line by line from the beginning")),
     "transpose": Pattern(
         "a matrix of 9000 x 9000 float64 made into its transpose", {"transpose": []}, ["--width", "4000"], [50], 3),
     "argsort": Pattern(
