@@ -17,5 +17,6 @@ for gpu in "" "--gpu emulated:$1"; do
   train "$TERRACE_BIN" run --pool "$work" --offload activations --json-summary "$work/summary" $gpu -- >"$work/out" 2>"$work/err" ||
     fail "with '$gpu': $(tail -n 3 "$work/err")"
   cmp "$work/stock.out" "$work/out" || fail "training gives another result with '$gpu'"
+  ! grep 'cannot be stored' "$work/err" || fail "the engine refused a tensor though the machine has memory (above)"
 done
 grep -q '"stored": [1-9]' "$work/summary" || fail "nothing was offloaded from the emulated GPU"
