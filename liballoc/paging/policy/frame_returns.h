@@ -1,8 +1,8 @@
 // Whether runs that leave are worth compressing, by how those came back that were compressed before.
 //
 // A compressed run comes back as a whole only. Where a touch wanted no more than a page of it, all of it is
-// decoded for that page, and what made room for it is compressed in its turn: some 0.4 ms a touch, where a
-// page of a run that was stored as it is comes within 0.05 ms. So where most of the frames that came of late
+// decoded for that page, and what made room for it is compressed in its turn. Of a run that was stored as it
+// is the page comes alone. So where most of the frames that came of late
 // were wanted for a page, the next runs leave as they are. Some are compressed again afterwards, to see
 // whether that still holds: each time that it does after twice as many runs.
 //

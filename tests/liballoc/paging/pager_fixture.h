@@ -295,6 +295,11 @@ struct DramPager : Dram, PagerFixture {
       : PagerFixture(kind, dram, runs) {}
 };
 
+// With one codec, whatever the environment says: where it matters what is compressed.
+struct ZvcDramPager : Dram, PagerFixture {
+  ZvcDramPager() : PagerFixture(MoverKind::automatic, dram, budget_runs, 1024 * mib, Compression::zvc) {}
+};
+
 // The same without compression, whatever the environment says: where it matters which pages move.
 struct RawDramPager : Dram, PagerFixture {
   explicit RawDramPager(MoverKind kind = any_kind(), std::size_t runs = budget_runs)

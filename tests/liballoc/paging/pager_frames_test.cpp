@@ -45,9 +45,7 @@ struct CompressedBlocks {
 }  // namespace
 
 TEST_CASE("Where compressed runs come back for a page each, runs leave as they are", "[any_codec]") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
-                       Compression::zvc);
+  test::ZvcDramPager f;
   if (!f.ready()) return;
   CompressedBlocks all(f);
   REQUIRE(all.compressed() > block_count / 2);
@@ -67,9 +65,7 @@ TEST_CASE("Where compressed runs come back for a page each, runs leave as they a
 }
 
 TEST_CASE("Compressed runs that are read from end to end leave compressed", "[any_codec]") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
-                       Compression::zvc);
+  test::ZvcDramPager f;
   if (!f.ready()) return;
   CompressedBlocks all(f);
   std::size_t wrong = 0;

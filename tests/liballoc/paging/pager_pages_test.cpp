@@ -529,9 +529,7 @@ TEST_CASE("What was used all over and is read in columns now comes in pages agai
 
 // What is compressed comes as a whole, so that nothing could show how little of it is used.
 TEST_CASE("What was compressed and is read in columns now comes in pages", "[any_codec]") {
-  test::Dram dram;
-  test::PagerFixture f(MoverKind::automatic, dram.dram, test::budget_runs, 1024 * test::mib,
-                       Compression::zvc);
+  test::ZvcDramPager f;
   if (!f.ready()) return;
   constexpr std::size_t runs = 4 * test::budget_runs;
   constexpr std::size_t pages_per_row = 16;

@@ -5,16 +5,29 @@
 
 using namespace terrace::liballoc::offload::test;
 
-TEST_CASE("AStoreWithoutRoomWaitsForALargerGrant") {
+namespace {
+
+// An engine that has 60 of the 64 MiB that its job is granted, and might take 256.
+struct AlmostFull {
+  explicit AlmostFull(const char* device) : engine({.device = device, .dram_bytes = 256 * mib}) {
+    REQUIRE(engine.left(engine.store(first)) == 1);
+  }
+
+  const std::vector<std::byte> first = content(60 * mib, 1);
   ServerThread server;
-  const JobOf job(server.socket(), "64M");
-  const Opened engine({.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 256 * mib});
-  const auto first = content(60 * mib, 1), second = content(8 * mib, 2);
-  const std::uint64_t one = engine.store(first);
-  REQUIRE(engine.left(one) == 1);
+  const JobOf job{server.socket(), "64M"};
+  const Opened engine;
+};
+
+}  // namespace
+
+TEST_CASE("AStoreWithoutRoomWaitsForALargerGrant") {
+  const AlmostFull full(GENERATE("cpu", "emulated:1G"));
+  const Opened& engine = full.engine;
+  const auto second = content(8 * mib, 2);
   const std::uint64_t other = engine.store(second);
   CHECK(engine.statistics().waiting_bytes == 8 * mib);
-  set_budget(server.socket(), 128 * mib);
+  set_budget(full.server.socket(), 128 * mib);
   REQUIRE(engine.left(other) == 1);
   std::vector<std::byte> back(second.size());
   REQUIRE(engine.fetch(other, back) == 0);
@@ -22,19 +35,16 @@ TEST_CASE("AStoreWithoutRoomWaitsForALargerGrant") {
 }
 
 TEST_CASE("WhereNoLargerGrantComesAStoreIsRefusedAndTheNextAtOnce") {
-  ServerThread server;
-  const JobOf job(server.socket(), "64M");
-  const Opened engine({.device = GENERATE("cpu", "emulated:1G"), .dram_bytes = 256 * mib});
-  const auto first = content(60 * mib, 1), second = content(8 * mib, 2);
-  const std::uint64_t one = engine.store(first);
-  REQUIRE(engine.left(one) == 1);
+  const AlmostFull full(GENERATE("cpu", "emulated:1G"));
+  const Opened& engine = full.engine;
+  const auto second = content(8 * mib, 2);
   const std::uint64_t other = engine.store(second);
   CHECK(engine.left(other) == -ENOSPC);
   CHECK(engine.statistics().waiting_bytes == 0);
   std::uint64_t none = 0;
   CHECK(engine.try_store(second, &none) == -ENOSPC);
   // What has come and was used up may come again.
-  set_budget(server.socket(), 65 * mib);
+  set_budget(full.server.socket(), 65 * mib);
   CHECK(eventually([&] { return engine.statistics().dram_limit_bytes == 65 * mib; }));
   CHECK(engine.left(engine.store(second)) == -ENOSPC);
 }
