@@ -4,6 +4,7 @@
 #include "tests/liballoc/gpu/offload/session/session_fixture.h"
 
 using namespace terrace::liballoc::offload::test;
+using namespace terrace::tests;
 
 namespace {
 
